@@ -217,7 +217,9 @@ struct analysis_stage {
     /* Occurrences that ended before the recording did. Means and tokens are over these. Equals `occurrences`
      * if recording ended in all of them, with one_run, and for recognised steps. */
     uint64_t finished;
-    /* Why the trace does not give the stage's time and kernels (contained.c); NULL: it does. */
+    /* Why the trace does not give the stage's time and work (contained.c); NULL: it does. If it does not,
+     * kernels, copies, copied_bytes and the owned times are those of the moments in which its ranges are
+     * open. */
     const char *time_refused;
     /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
      * work. */

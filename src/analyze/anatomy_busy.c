@@ -1,9 +1,9 @@
-/* The time of each kernel and copy within the time of its step. While several pieces of a step's work run, the
- * time counts for the one that started last. The roles of a step, with its idle time, so add up to the step.
+/* The time of each kernel and copy within the time of its step. While several pieces of a step's work run,
+ * the time counts for the one that started last. With its idle time, the roles of a step add up to the step.
  *
- * The time of a labelled step is the span of its own work. The time of a step that is a stage is its part of the
- * device's time (stage_time.c): while n pieces of work run on the device and m of them are the step's, the step
- * has m/n of the time. */
+ * The time of a labelled step is the span of its own work. The time of a step that is a stage is its part of
+ * the device's time (stage_time.c): while n pieces of work run on the device and m of them are the step's,
+ * the step has m/n of the time. */
 #include <stdlib.h>
 
 #include "analyze/anatomy_internal.h"

@@ -26,7 +26,8 @@ uint64_t anatomy_work_start(const struct timeline *tl, const struct recognised_w
 uint64_t anatomy_work_end(const struct timeline *tl, const struct recognised_work *w);
 
 struct context; /* internal.h */
-/* Returns [recognition.nwork]: the time that counts for each kernel and copy of the steps. The caller frees it. */
+/* Returns [recognition.nwork]: the time that counts for each kernel and copy of the steps. The caller frees
+ * it. */
 double *anatomy_busy(const struct context *c);
 
 #endif

@@ -126,12 +126,12 @@ static const char *reason(const struct context *c, uint32_t stage, double doubtf
     return NULL;
 }
 
-/* Removes what is not known of the stage. Its part of the timeline (stage_devices) stays, so that all parts
- * add up. */
+/* Removes what is not known of the stage. Its part of the timeline (stage_devices) and its owned time stay,
+ * so that all parts add up; reports do not print them. */
 static void refuse_time(struct context *c, uint32_t stage, const char *why) {
     struct analysis_stage *s = &c->a->stages[stage];
     s->time_refused = why;
-    s->wall_total_ns = s->gpu_busy_ns = s->idle_ns = s->gpu_span_ns = NAN;
+    s->wall_total_ns = s->gpu_busy_ns = s->idle_ns = s->gpu_span_ns = s->copy_alone_ns = NAN;
     s->wall_ns = s->busy_ns = s->span_ns = s->token_ns = stats_none();
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         struct analysis_occurrence *o = &c->a->occurrences[i];

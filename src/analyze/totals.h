@@ -16,6 +16,9 @@ struct totals_range {
      * name are nested */
     uint64_t device_ns;
     uint64_t self_device_ns; /* device work for which this was the innermost range of its kind */
+    /* The trace does not tell which work is that of the range (analysis_stage.time_refused): device_ns and
+     * self_device_ns are those of the moments in which it is open. */
+    bool device_unknown;
 };
 struct totals_ranges {
     struct totals_range *v; /* sorted by total_ns, then name */

@@ -107,20 +107,32 @@ static void sum_device_time(struct range_set *s) {
     range_sums_close(sums);
 }
 
+/* Marks rows with a range that is a stage with unknown kernels, or is inside of one. */
+static void mark_unknown(const struct range_set *s, const struct analysis *a) {
+    for (size_t i = 0; i < s->tl->ranges.n; i++) {
+        uint32_t o = a->range_occurrence[i];
+        if (s->row[i] != TIMELINE_NONE && o != ANALYSIS_NONE &&
+            a->stages[a->occurrences[o].stage].time_refused)
+            s->rows->v[s->row[i]].device_unknown = true;
+    }
+}
+
 static int range_order(const void *pa, const void *pb) {
     const struct totals_range *a = pa, *b = pb;
     if (a->total_ns != b->total_ns) return a->total_ns > b->total_ns ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
-static void sum_kind(const struct timeline *tl, enum totals_range_kind kind, struct intern *names,
+static void sum_kind(const struct analysis *a, enum totals_range_kind kind, struct intern *names,
                      struct totals_ranges *rows) {
+    const struct timeline *tl = a->timeline;
     struct range_set s = { .tl = tl, .kind = kind, .rows = rows };
     find_ranges(&s, names);
     if (rows->n) {
         s.nearest = range_tree_nearest(&tl->ranges, has_row, s.row);
         sum_host_time(&s);
         sum_device_time(&s);
+        if (kind == TOTALS_RANGE_ANNOTATION) mark_unknown(&s, a);
         qsort(rows->v, rows->n, sizeof *rows->v, range_order);
     }
     free(s.row);
@@ -130,6 +142,6 @@ static void sum_kind(const struct timeline *tl, enum totals_range_kind kind, str
 void totals_ranges(struct analysis_totals *t, const struct analysis *a) {
     t->operator_names = intern_open();
     t->annotation_names = intern_open();
-    sum_kind(a->timeline, TOTALS_RANGE_OPERATOR, t->operator_names, &t->operators);
-    sum_kind(a->timeline, TOTALS_RANGE_ANNOTATION, t->annotation_names, &t->annotations);
+    sum_kind(a, TOTALS_RANGE_OPERATOR, t->operator_names, &t->operators);
+    sum_kind(a, TOTALS_RANGE_ANNOTATION, t->annotation_names, &t->annotations);
 }

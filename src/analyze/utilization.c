@@ -229,7 +229,7 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
     if (by_occurrence && finished.unfinished) f = finished;
     double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;
     double worked_on = analysis_stage_tokens(s);
-    s->kernels_per_token = f.kernels / made;
+    s->kernels_per_token = s->time_refused ? NAN : f.kernels / made;
     bool has_launches = c->a->launches_total > 0; /* else they were not recorded */
     if (!s->on_cpu && has_launches && !(s->tokens_in > s->tokens_out))
         s->launches_per_token = f.launches / made;

@@ -110,6 +110,26 @@ static const struct column columns[] = {
 
 static const void *traced_stage(const struct column_row *r) { return view_of(r)->a ? r->item : NULL; }
 
+/* Counts and sums of work; NaN: the trace does not tell which work is the stage's. */
+static struct column_value known_work(const struct column_row *r, struct column_value v) {
+    return stage_of(r)->time_refused ? column_f64(NAN) : v;
+}
+static struct column_value get_kernels(const struct column_row *r) {
+    return known_work(r, column_u64(stage_of(r)->kernels));
+}
+static struct column_value get_copies(const struct column_row *r) {
+    return known_work(r, column_u64(stage_of(r)->copies));
+}
+static struct column_value get_copied_bytes(const struct column_row *r) {
+    return known_work(r, column_f64(stage_of(r)->copied_bytes));
+}
+static struct column_value get_owned(const struct column_row *r) {
+    return known_work(r, column_f64(stage_of(r)->gpu_owned_ns));
+}
+static struct column_value get_owned_self(const struct column_row *r) {
+    return known_work(r, column_f64(stage_of(r)->gpu_owned_self_ns));
+}
+
 static struct column_value get_captured_share(const struct column_row *r) {
     return column_f64(1 - stage_of(r)->missed);
 }
@@ -126,15 +146,15 @@ static const struct column trace_columns[] = {
     { "gpu_span_ns", .source = S(gpu_span_ns), .data = CSV | JSON },
     { "copy_alone_ns", .source = S(copy_alone_ns), .data = JSON },
     { "idle_ns", .source = S(idle_ns), .data = CSV | JSON },
-    { "gpu_owned_ns", .source = S(gpu_owned_ns), .data = CSV | JSON },
-    { "gpu_owned_self_ns", .source = S(gpu_owned_self_ns), .data = JSON },
+    { "gpu_owned_ns", .source = GET(get_owned), .data = CSV | JSON },
+    { "gpu_owned_self_ns", .source = GET(get_owned_self), .data = JSON },
     { "captured_share", .source = GET(get_captured_share), .data = JSON },
-    { "kernels", .source = S(kernels), .data = CSV | JSON },
+    { "kernels", .source = GET(get_kernels), .data = CSV | JSON },
     { "launches", .source = S(launches), .data = CSV | JSON },
     { "graph_launches", .source = S(graph_launches), .data = JSON },
-    { "copies", .source = S(copies), .data = CSV | JSON },
+    { "copies", .source = GET(get_copies), .data = CSV | JSON },
     { "syncs", .source = S(syncs), .data = CSV | JSON },
-    { "copied_bytes", .source = S(copied_bytes), .data = CSV | JSON },
+    { "copied_bytes", .source = GET(get_copied_bytes), .data = CSV | JSON },
     { "tokens_in", .source = S(tokens_in), .data = JSON },
     { "tokens_out", .source = S(tokens_out), .data = JSON },
     { "token_source", .source = S(token_source), .data = JSON },

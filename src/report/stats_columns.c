@@ -73,8 +73,8 @@ static struct stats_range *make_ranges(const struct totals_ranges *ranges) {
                                         r->calls,
                                         ms((double)r->total_ns),
                                         ms((double)r->self_ns),
-                                        ms((double)r->device_ns),
-                                        ms((double)r->self_device_ns) };
+                                        r->device_unknown ? NAN : ms((double)r->device_ns),
+                                        r->device_unknown ? NAN : ms((double)r->self_device_ns) };
     }
     return rows;
 }

@@ -111,6 +111,9 @@ python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_vllm_decode_full_mi300
 "$INFERPROF" import -q -o "$work/no-launches" "$work/mutations/without_launches.json" >/dev/null
 check "without launches, a stage during which no kernel ran has no time, busy share and launches per token" json_is \
     "$work/no-launches/metrics.json" '[(s["time_ms"], s["gpu_busy_share"], s["trace"]["launches_per_token"]) for s in d["stages"]][0]' '(None, None, None)'
+check "nor does it have work" json_is "$work/no-launches/metrics.json" \
+    '[[s["trace"][k] for k in ("kernels", "copies", "gpu_owned_ns", "gpu_owned_self_ns", "kernels_per_token")] for s in d["stages"]][0]' \
+    '[None, None, None, None, None]'
 python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz "$work/mutations"
 "$INFERPROF" import -q -o "$work/no-products" "$work/mutations/without_launches.json" >/dev/null
 check "without launches, kernels that run while an operator is open are not its products" \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/counters.h"
+#include "analyze/totals.h"
 #include "unit/analyze/scene.h"
 #include "unit/test.h"
 
@@ -933,8 +934,11 @@ TEST(without_launches_a_step_has_only_the_kernels_in_its_copy) {
 static void check_time_is_unknown(struct scene *s, const char *why) {
     struct analysis a;
     struct timeline *tl = timeline_builder_finish(s->b);
-    analyze_run(tl, NULL, &a);
+    analyze_run(tl, &(struct analyze_input){ .totals = true }, &a);
     const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK(isnan(d->copy_alone_ns) && isnan(d->kernels_per_token));
+    CHECK_INT(a.totals->annotations.n, 1);
+    CHECK(a.totals->annotations.v[0].device_unknown);
     CHECK(isnan(d->time_ms) && isnan(d->busy_ms) && isnan(d->busy_share) && isnan(d->tokens_per_s));
     CHECK(!d->idle_known && isnan(d->idle_ms) && isnan(d->kernels_each));
     CHECK(scene_has_note(&a, why));

@@ -178,8 +178,8 @@ TEST(a_digest_with_too_many_operations_can_be_read) {
     free(dir);
 }
 
-/* A step whose range closes before its kernels run. Without launches, the trace does not tell which kernels are
- * its own. */
+/* A step whose range closes before its kernels run. Without launches, the trace does not tell which kernels
+ * are its own. */
 static char *write_server_trace(const char *dir) {
     char *path = file_join(dir, "t.ipt");
     struct err err;
