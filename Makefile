@@ -119,12 +119,17 @@ endif
 NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
 NVCC_FLAGS := -fatbin -O3 -std=c++17 -Werror all-warnings -gencode arch=compute_90a,code=sm_90a \
               -gencode arch=compute_80,code=compute_80
+cuda_ptx := $(if $(NVCC),$(foreach a,80 90,$(patsubst src/engine/cuda/%.cu,build/cuda/ptx/$(a)/%.ptx,$(wildcard src/engine/cuda/*.cu))))
 cuda_fatbins := $(if $(NVCC),$(patsubst src/engine/cuda/%.cu,build/cuda/%.fatbin,$(wildcard src/engine/cuda/*.cu)))
-build/cuda/%.fatbin: src/engine/cuda/%.cu $(wildcard src/engine/cuda/*.cuh) src/engine/cuda/kernel_args.h src/engine/cuda/persistent_layout.h \
-                    src/engine/cuda/skinny_layout.h
-	@mkdir -p $(@D)
+# The PTX of both architectures is kept for the tests that interpret it (tests/ptx).
+cuda_kept = build/cuda/keep/$*/$*
+build/cuda/%.fatbin build/cuda/ptx/80/%.ptx build/cuda/ptx/90/%.ptx: src/engine/cuda/%.cu $(wildcard src/engine/cuda/*.cuh) \
+        src/engine/cuda/kernel_args.h src/engine/cuda/persistent_layout.h src/engine/cuda/skinny_layout.h
+	@mkdir -p build/cuda/ptx/80 build/cuda/ptx/90 $(dir $(cuda_kept))
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -o $@.new $< && mv $@.new $@
+	$(Q)$(NVCC) $(NVCC_FLAGS) --keep --keep-dir $(dir $(cuda_kept)) -o $(cuda_kept).fatbin $<
+	@mv $(cuda_kept).compute_80.ptx build/cuda/ptx/80/$*.ptx && mv $(cuda_kept).compute_90a.ptx build/cuda/ptx/90/$*.ptx
+	@mv $(cuda_kept).fatbin build/cuda/$*.fatbin && rm -r $(dir $(cuda_kept))
 
 $(B)/pic/collect/output.o: CPPFLAGS += -DINFERPROF_VERSION='"$(VERSION)"'
 
@@ -226,6 +231,14 @@ $(B)/tests/cuda_check: $(cuda_check_objects) $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
 
+# A libcuda.so.1 that interprets the kernels' PTX on the CPU. It is fast code without sanitizers: those of the program
+# that loads it check the host side.
+$(B)/tests/ptx/libcuda.so.1: $(wildcard tests/ptx/*.c tests/ptx/*.h) src/base/die.c src/base/vec.c src/base/alloc_guard.c src/driver/cuda.h | $(B)/deps-build
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(filter-out -fsanitize=% -O1 -O2,$(ALL_CFLAGS)) -O3 -march=native -fvisibility=hidden \
+	    -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lm
+
 # The program of a machine without nvcc (tests/cli/without_nvcc.sh): the same objects, without the GPU kernels in embed.o.
 $(B)/tests/gen/embed.c: $(embed_files) scripts/embed.sh
 	@mkdir -p $(@D)
@@ -238,7 +251,7 @@ $(B)/tests/inferprof-without-nvcc: $(B)/obj/main.o $(B)/tests/gen/embed.o $(B)/l
 
 # Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
 unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
-test-build: all $(B)/tests/cuda_check $(B)/tests/inferprof-without-nvcc $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
+test-build: all $(B)/tests/cuda_check $(B)/tests/ptx/libcuda.so.1 $(cuda_ptx) $(B)/tests/inferprof-without-nvcc $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
@@ -248,6 +261,7 @@ LONG_TRIALS ?= 40
 LONG_JOBS ?= 1
 test-long: all test-build
 	$(MAKE) SAN=1 test TESTS='browser collector guests schemas serve'
+	BUILD='$(B)' sh tests/ptx/long.sh
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
 	SERVE_ALL=1 SERVE_KILLS=30 OPENAPI_SEEDS='7 101 202 303 404' OPENAPI_EXAMPLES=8 $(MAKE) test TESTS='serve openapi'
