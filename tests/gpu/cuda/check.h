@@ -93,10 +93,11 @@ struct engine *open_model(const char *dir, const struct weights_kind *k, int dev
                           int max_context);
 /* The most that the logits of a model with these weights may differ from the CPU's (difference()). */
 double logits_tolerance(const struct weights_kind *k);
-const char *short_name(const char *path); /* of a file */
-json_t *config_load(const char *path);    /* with the chosen weights */
-char *model_folder(const json_t *config); /* a folder with config.json */
-void model_folder_free(char *dir);        /* deletes it */
+const char *short_name(const char *path);     /* of a file */
+int setting(const char *name, int otherwise); /* the number in an environment variable */
+json_t *config_load(const char *path);        /* with the chosen weights */
+char *model_folder(const json_t *config);     /* a folder with config.json */
+void model_folder_free(char *dir);            /* deletes it */
 void set_layers(json_t *root, int layers);
 int vocabulary(const json_t *root); /* number of ids */
 void set_vocabulary(json_t *root, int vocab);

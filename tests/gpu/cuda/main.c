@@ -22,6 +22,8 @@
  *                                             are served
  * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed,
  * recording, long and batch; the default is bf16.
+ * For devices that are slow (tests/ptx): CUDA_CHECK_TOKENS=N, the tokens of `tokens` instead of 64;
+ * CUDA_CHECK_VOCABULARY=N, the vocabulary of every CONFIG.
  * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program
  * itself on a machine without a GPU: a job that reads or compares wrong numbers fails there. It checks no
  * kernel.

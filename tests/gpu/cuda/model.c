@@ -148,12 +148,19 @@ const char *short_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+int setting(const char *name, int otherwise) {
+    const char *v = getenv(name);
+    return v && *v ? atoi(v) : otherwise;
+}
+
 json_t *config_load(const char *path) {
     enum { BLOCK = 128 };
     struct err err;
     json_t *root = jsonr_load_path(path, 16 << 20, &err);
     if (!root) die("%s", err.msg);
     set_weights(root, chosen_weights(), BLOCK);
+    int vocab = setting("CUDA_CHECK_VOCABULARY", 0);
+    if (vocab) set_vocabulary(root, vocab);
     return root;
 }
 

@@ -76,7 +76,8 @@ static bool same_answer(const char *path, struct engine *cpu, const struct engin
 
 static void check_fixture(const char *name, const json_t *root, const struct weights_kind *k) {
     uint32_t ids[MOST_IDS];
-    struct engine_request r = fixture_request(root, ids, 64), sampled = r;
+    struct engine_request r = fixture_request(root, ids, (uint32_t)setting("CUDA_CHECK_TOKENS", 64)),
+                          sampled = r;
     long long weights_seed = json_integer_value(json_object_get(root, "seed"));
     char *dir = fixture_folder(root, k);
     struct engine *cpu = open_model(dir, k, CPU, weights_seed, 0),
