@@ -32,7 +32,7 @@ selected() {
 # at the end.
 suite_names() {
     {
-        printf '%s\n' serve guests collector profile requirements import serve_browser unit-engine-models browser
+        printf '%s\n' cuda_interpreted serve guests collector profile requirements import serve_browser unit-engine-models browser
         for f in tests/cli/*.sh; do basename "$f" .sh; done
         for f in "$BUILD"/tests/unit-*; do basename "$f"; done
     } | awk '!seen[$0]++' | while read -r n; do
