@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "base/die.h"
 #include "base/log.h"
 #include "base/program.h"
@@ -264,5 +266,7 @@ static void occupy_standard_streams(void) {
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
     program_signals_init();
+    /* jansson reports a failed allocation as a syntax error at line -1; xmalloc() ends the guarded call */
+    json_set_alloc_funcs(xmalloc, free);
     return close_stdout(dispatch(argc - 1, argv + 1));
 }
