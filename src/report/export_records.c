@@ -99,6 +99,8 @@ static unsigned range_type(unsigned flags) {
     return flags & TRACE_RANGE_MARK ? NVTX_MARK : flags & TRACE_RANGE_FREE ? NVTX_START_END : NVTX_PUSH_POP;
 }
 uint64_t export_nvtx_category(unsigned category) { return (uint64_t)category + 1; }
+/* Bytes per second as an integer; 0: unknown, or not a bandwidth. */
+static uint64_t bandwidth(double v) { return v > 0 && v < 9e18 ? (uint64_t)v : 0; }
 static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
@@ -271,7 +273,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(device, smem, NULL, "maxShmemPerSm", "sharedMemPerMultiprocessor", EXPORT_ID, U(tl->devices[i].smem_per_sm_bytes)) \
     X(device, warp, NULL, "threadsPerWarp", "warpSize", EXPORT_ID, U(tl->devices[i].warp_size)) \
     X(device, memory, NULL, "totalMemory", "totalGlobalMem", EXPORT_ID, U(tl->devices[i].memory_bytes)) \
-    X(device, bandwidth, NULL, "memoryBandwidth", NULL, EXPORT_ID, U(isfinite(tl->devices[i].peak_bytes_per_s) ? (uint64_t)tl->devices[i].peak_bytes_per_s : 0)) \
+    X(device, bandwidth, NULL, "memoryBandwidth", NULL, EXPORT_ID, U(bandwidth(tl->devices[i].peak_bytes_per_s))) \
     X(device, clock, NULL, "clockRate", NULL, EXPORT_ID, U(tl->devices[i].sm_clock_khz * 1000)) \
     X(device, l2, NULL, "l2CacheSize", NULL, EXPORT_ID, U(tl->devices[i].l2_bytes)) \
     X(device, number, NULL, "cuDevice", NULL, EXPORT_VALUE, U(export_device_number(x, (uint32_t)i)))
