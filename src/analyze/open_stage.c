@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "analyze/end_heap.h"
 #include "base/die.h"
-#include "base/util.h"
 #include "base/vec.h"
 
 /* `occurrence` is open from time_ns to the time_ns of the next element. */
@@ -27,14 +27,16 @@ struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
     bool only; /* while several occurrences are open, none of them is used */
-    struct {   /* in order of start */
+    struct {   /* in order of start; one that has ended is removed once it is the last */
         uint32_t *v;
         size_t n, cap;
-    } open;
+    } started;
+    struct end_heap open;
 };
 
 static void add_step(struct sweep *s, uint64_t time_ns) {
-    uint32_t o = s->open.n ? s->open.v[s->open.n - 1] : ANALYSIS_NONE;
+    while (s->started.n && s->occurrences[s->started.v[s->started.n - 1]].end_ns <= time_ns) s->started.n--;
+    uint32_t o = s->started.n ? s->started.v[s->started.n - 1] : ANALYSIS_NONE;
     if (s->only && s->open.n > 1) o = ANALYSIS_NONE;
     if (s->out->n && s->out->v[s->out->n - 1].time_ns == time_ns)
         s->out->v[s->out->n - 1].occurrence = o;
@@ -44,23 +46,25 @@ static void add_step(struct sweep *s, uint64_t time_ns) {
 
 /* Closes the occurrences that have ended by `time_ns`, in order of their end. */
 static void close_until(struct sweep *s, uint64_t time_ns) {
-    while (s->open.n) {
-        uint64_t first = UINT64_MAX;
-        size_t kept = 0;
-        for (size_t i = 0; i < s->open.n; i++) first = MIN(first, s->occurrences[s->open.v[i]].end_ns);
-        if (first > time_ns) return;
-        for (size_t i = 0; i < s->open.n; i++)
-            if (s->occurrences[s->open.v[i]].end_ns > first) s->open.v[kept++] = s->open.v[i];
-        s->open.n = kept;
+    while (s->open.n && s->open.v[0].end_ns <= time_ns) {
+        uint64_t first = end_heap_pop(&s->open).end_ns;
+        while (s->open.n && s->open.v[0].end_ns == first) end_heap_pop(&s->open);
         add_step(s, first);
     }
+}
+
+static void close_all(struct sweep *s) {
+    close_until(s, UINT64_MAX);
+    free(s->started.v);
+    free(s->open.v);
 }
 
 static void open_occurrence(struct sweep *s, uint32_t occurrence) {
     const struct analysis_occurrence *o = &s->occurrences[occurrence];
     close_until(s, o->start_ns);
     if (o->end_ns <= o->start_ns) return;
-    vec_push(&s->open, occurrence);
+    vec_push(&s->started, occurrence);
+    end_heap_push(&s->open, (struct running){ .end_ns = o->end_ns, .id = occurrence });
     add_step(s, o->start_ns);
 }
 
@@ -85,14 +89,8 @@ struct open_stages *open_stages_make(const struct context *c) {
         if (o->thread != TIMELINE_NONE) open_occurrence(&threads[o->thread], i);
         if (o->parent == ANALYSIS_NONE) open_occurrence(&processes[o->process], i);
     }
-    for (size_t i = 0; i < tl->nthreads; i++) {
-        close_until(&threads[i], UINT64_MAX);
-        free(threads[i].open.v);
-    }
-    for (size_t i = 0; i < tl->nprocesses; i++) {
-        close_until(&processes[i], UINT64_MAX);
-        free(processes[i].open.v);
-    }
+    for (size_t i = 0; i < tl->nthreads; i++) close_all(&threads[i]);
+    for (size_t i = 0; i < tl->nprocesses; i++) close_all(&processes[i]);
     free(threads);
     free(processes);
     return s;

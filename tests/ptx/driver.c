@@ -1,9 +1,10 @@
 /* libcuda.so.1 for tests: one device whose kernels are run by the interpreter. The engine's own images are
  * not used: kernels are looked up by name in the .ptx files of $INFERPROF_PTX.
  *     INFERPROF_PTX=DIR        files of PTX, all for one architecture
- *     INFERPROF_PTX_ARCH=80    compute capability times ten: 80 or 90
+ *     INFERPROF_PTX_ARCH=80    compute capability times ten; 86 and the like have 99 kB of shared memory
  *     INFERPROF_PTX_SMS=4      multiprocessors
  *     INFERPROF_PTX_MB=4096    memory of the device
+ *     INFERPROF_PTX_KERNELS=F  the file F gets the names of the kernels that run
  * Streams are synchronous: what is launched has ended when the call returns. */
 #include <dirent.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case CU_ATTR_L2_BYTES: *value = 50 << 20; break;
     case CU_ATTR_MAJOR: *value = (int)arch / 10; break;
     case CU_ATTR_MINOR: *value = (int)arch % 10; break;
-    case CU_ATTR_SHARED_OPTIN: *value = arch == 90 ? 227 << 10 : 163 << 10; break;
+    case CU_ATTR_SHARED_OPTIN: *value = (arch == 90 ? 227 : arch == 80 ? 163 : 99) << 10; break;
     default: return INVALID;
     }
     return CU_OK;
@@ -235,10 +236,19 @@ struct cu_event_s {
     struct timespec at;
 };
 
+static void note_kernel(const struct ptx_kernel *k) {
+    const char *path = getenv("INFERPROF_PTX_KERNELS");
+    FILE *f = path && !k->parsed ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%s\n", k->name);
+    fclose(f);
+}
+
 static void perform(struct step *s) {
-    if (s->launch.kernel)
+    if (s->launch.kernel) {
+        note_kernel(s->launch.kernel);
         ptx_run(&s->launch);
-    else if (s->from)
+    } else if (s->from)
         memcpy(s->to, s->from, s->bytes);
     else
         for (size_t i = 0; i < s->bytes / 4; i++) memcpy((char *)s->to + 4 * i, &s->word, 4);

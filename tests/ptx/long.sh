@@ -1,7 +1,7 @@
 #!/bin/sh
 # The checks of tests/gpu/cuda.sh, smaller, on the interpreter of PTX: the kernels for Hopper and those for other GPUs. Run
 # from the root of the source tree, after `make test-build`.
-#     sh tests/ptx/long.sh [SECTION...]      ops tokens steps batch persistent recovery random
+#     sh tests/ptx/long.sh [SECTION...]      ops tokens steps batch persistent small recovery random
 # JOBS=N: commands at a time. Prints a line per command with its seconds. Exit status 1: something differs.
 set -eu
 build=${BUILD:-build} jobs=${JOBS:-2}
@@ -17,7 +17,8 @@ export LD_LIBRARY_PATH CUDA_CHECK_TOKENS=6 CUDA_CHECK_VOCABULARY=1024
 arch() { # 80 or 90: without cuBLASLt, which is not on this device
     INFERPROF_PTX=build/cuda/ptx/$1 INFERPROF_PTX_ARCH=$1 INFERPROF_CUDA_PRODUCTS=wgmma
     [ "$1" = 90 ] || INFERPROF_CUDA_PRODUCTS=mma
-    export INFERPROF_PTX INFERPROF_PTX_ARCH INFERPROF_CUDA_PRODUCTS
+    INFERPROF_PTX_KERNELS=$work/kernels$1
+    export INFERPROF_PTX INFERPROF_PTX_ARCH INFERPROF_CUDA_PRODUCTS INFERPROF_PTX_KERNELS
 }
 check_one() { # NUMBER WHAT COMMAND...
     log=$work/$1 what=$2 start=$(date +%s) status=0
@@ -88,6 +89,14 @@ section() {
         run persistent $models/deepseek-ocr.json 2 5 4 1024
         unset INFERPROF_CUDA_DELAY INFERPROF_PTX_SMS
         ;;
+    small) # GPUs with 99 kB of shared memory
+        arch 80
+        INFERPROF_PTX_ARCH=86
+        run ops
+        run logits $models/qwen2.5-32b-instruct.json 1 3
+        run steps $models/qwen3-8b.json 1 5 3
+        run steps $models/deepseek-v2-lite.json 2 5 3
+        ;;
     recovery)
         arch 90
         run recovery $models/qwen3-8b.json 1
@@ -112,8 +121,17 @@ section() {
     wait
     running=0
 }
-[ $# -gt 0 ] || set -- ops tokens steps batch persistent recovery random
+[ $# -gt 0 ] || set -- ops tokens steps batch persistent small recovery random
 for s in "$@"; do section "$s"; done
+# Kernels of this device that no command has run.
+kernels() { # 80 or 90
+    [ -s "$work/kernels$1" ] || return 0
+    sed -n 's/^\.visible \.entry \([A-Za-z0-9_]*\)(.*/\1/p' build/cuda/ptx/"$1"/*.ptx | sort -u >"$work/all"
+    sort -u "$work/kernels$1" >"$work/run"
+    echo "sm_$1: $(wc -l <"$work/run") of $(wc -l <"$work/all") kernels ran; not: $(comm -13 "$work/run" "$work/all" | tr '\n' ' ')"
+}
+kernels 80
+kernels 90
 if [ -s "$work/failed" ]; then
     echo "failed:"
     cat "$work/failed"

@@ -94,6 +94,16 @@ def nested_work(path, depth, kernels):
         json.dump({"traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, f)
 
 
+def open_at_once(path, steps):
+    """Steps of as many threads, all open at the same time, and kernels without launches."""
+    events = [{"ph": "X", "pid": 1, "tid": i, "cat": "user_annotation", "name": "decode", "ts": 1000 + 10 * i, "dur": 20 * steps}
+              for i in range(steps)]
+    events += [{"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": 1003 + 10 * i, "dur": 9,
+                "args": {"device": 0, "stream": 7, "correlation": 0}} for i in range(steps)]
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, f)
+
+
 def damaged_times(path):
     """20 ms of kernels, one kernel at time 0, one operator that was never closed."""
     now, events = 1.7e15, []
@@ -119,6 +129,7 @@ def main():
     bomb(os.path.join(folder, "bomb.sqlite.gz"))
     nested(os.path.join(folder, "nested.json"), 180000)
     nested_work(os.path.join(folder, "nested_work.json"), 90000, 60000)
+    open_at_once(os.path.join(folder, "open_at_once.json"), 150000)
     damaged_times(os.path.join(folder, "damaged_times.json"))
     os.mkfifo(os.path.join(folder, "fifo"))
 
