@@ -1,5 +1,5 @@
-/* ptx_run KERNEL THREADS N: runs a kernel of $INFERPROF_PTX on zeros[N], with 1 kB of shared memory, and prints
- * the numbers. For tests of the interpreter of PTX (tests/ptx). */
+/* ptx_run KERNEL THREADS N: runs a kernel of $INFERPROF_PTX on zeros[N], with 1 kB of shared memory, and
+ * prints the numbers. For tests of the interpreter of PTX (tests/ptx). */
 #include <stdio.h>
 #include <stdlib.h>
 

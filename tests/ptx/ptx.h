@@ -270,7 +270,7 @@ void ptx_put(struct ptx_warp *w, const struct ptx_operand *o, int lane, uint64_t
         }                                                              \
     } while (0)
 
-/* ---- alu.c. ptx_*_of(): who runs the instruction; NULL: the file does not have it. */
+/* ---- alu.c. ptx_*_of(): the function that runs the instruction; NULL: another file has it. */
 ptx_do *ptx_alu_of(const struct ptx_kernel *k, const struct ptx_ins *i);
 float ptx_half(uint16_t bits);
 uint16_t ptx_to_half(float v);
