@@ -233,7 +233,7 @@ $(B)/tests/cuda_check: $(cuda_check_objects) $(B)/libinferprof.a
 
 # A libcuda.so.1 that interprets the kernels' PTX on the CPU. It is fast code without sanitizers: those of the program
 # that loads it check the host side.
-$(B)/tests/ptx/libcuda.so.1: $(wildcard tests/ptx/*.c tests/ptx/*.h) src/base/die.c src/base/vec.c src/base/alloc_guard.c src/driver/cuda.h | $(B)/deps-build
+$(B)/tests/ptx/libcuda.so.1: $(wildcard tests/ptx/*.c tests/ptx/*.h) $(addprefix src/base/,alloc_guard.c clock.c die.c vec.c) src/driver/cuda.h | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Itests $(filter-out -fsanitize=% -O1 -O2,$(ALL_CFLAGS)) -O3 -march=native -fvisibility=hidden \

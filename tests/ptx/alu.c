@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "ptx/ptx.h"
 
@@ -51,19 +51,13 @@ static float e4m3(uint8_t b) {
 }
 
 /* ---- registers */
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 uint64_t ptx_get(const struct ptx_warp *w, const struct ptx_operand *o, int lane) {
     switch (o->kind) {
     case O_PARAM: return (uint64_t)(uintptr_t)w->block->launch->params + o->at + (uint64_t)o->plus;
     case O_LOCAL:
         return (uint64_t)(uintptr_t)w->local + (uint64_t)lane * w->kernel->local_bytes + o->at +
                (uint64_t)o->plus;
-    case O_TIMER: return now_ns();
+    case O_TIMER: return clock_wall_ns();
     case O_NOTHING: return 0;
     default: break;
     }

@@ -40,9 +40,10 @@ static const struct {
     { "local", SPACE_LOCAL },
 };
 /* They do not change what an instruction computes here. Words between spaces. */
-static const char ignored[] = " uni sync aligned nc cg cs ca lu L1::no_allocate gpu sys cta cluster relaxed "
-                              "release row col async parity "
-                              "m8n8 mbarrier::complete_tx::bytes 2d 4d L2 shiftamt fence ";
+static const char ignored[] =
+    " uni sync aligned approx nc cg cs ca lu L1::no_allocate gpu sys cta cluster relaxed "
+    "release row col async parity "
+    "m8n8 mbarrier::complete_tx::bytes 2d 4d L2 shiftamt fence ";
 
 static bool is_ignored(const char *m) {
     char word[64];
@@ -61,7 +62,6 @@ static bool is_rounding(struct ptx_ins *i, const char *m) {
 static bool is_flag(struct ptx_ins *i, const char *m) {
     if (strcmp(m, "ftz") == 0) return i->ftz = true;
     if (strcmp(m, "sat") == 0) return i->saturate = true;
-    if (strcmp(m, "approx") == 0) return i->approximate = true;
     if (strcmp(m, "volatile") == 0 || strcmp(m, "acquire") == 0) return i->volatile_ = true;
     if (strcmp(m, "trans") == 0) return i->transposed = true;
     return false;

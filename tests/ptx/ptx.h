@@ -110,7 +110,7 @@ struct ptx_ins {
     uint8_t op, variant, space, vector; /* vector: values of a load or store */
     uint8_t type, from;                 /* from: type of the source of a conversion */
     uint8_t rounding;
-    bool ftz, saturate, volatile_, transposed, approximate;
+    bool ftz, saturate, volatile_, transposed;
     bool unpacks;             /* a register into parts */
     bool together;            /* lanes have to meet for it */
     int8_t guard_sense;       /* of @p: 1, @!p: 0; -1: no guard */
